@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -462,3 +463,33 @@ def test_results_with_percentiles_of_clat_are_compared_by_these(
     (shift,) = json.loads(capsys.readouterr().out)["distributions"]
     for side, of in zip(("before", "after"), printed, strict=True):
         assert (shift[side]["p50_ns"], shift[side]["p99_ns"]) == (of["50.000000"], of["99.000000"])
+    assert shift["time"] == "fio's clat"
+    assert main(["compare", "1", "2", *store]) == 0
+    told = capsys.readouterr().out
+    assert "p99 of fio's clat" in told
+    assert "mean service time" in told, "which has the call"
+    assert re.search(r"(?m)^fio's clat +p50 ", told)
+
+
+def test_percentiles_of_clat_are_compared_with_no_other_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their row of whole distributions set them beside response times, and `--figure` beside service times."""
+    store = ["--store", str(tmp_path / "runs.db")]
+    job = "ioengine=libaio\nrw=randread\nbs=64k\nsize=16m\nnorandommap\ntime_based\nruntime=1"
+    assert main(["import", str(fio_json(tmp_path, "json+", job)), *store]) == 0
+    assert main(["import", str(tmp_path / "shop.fio"), "-o", str(tmp_path / "p.toml")]) == 0
+    assert main(["run", str(tmp_path / "p.toml"), str(tmp_path / "data"), *store]) == 0
+    assert main(["import", str(fio_json(tmp_path, "json+", f"{job}\nlat_percentiles=1")), *store]) == 0
+    capsys.readouterr()
+
+    def compared(*sides: str) -> tuple[set[str], int]:
+        assert main(["compare", *sides, *store, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        return {one["figure"] for one in found["changes"]}, len(found["distributions"])
+
+    assert compared("1", "2") == ({"iops", "latency_mean"}, 0)
+    assert compared("1", "3") == ({"iops", "service_mean"}, 0)
+    assert compared("3", "2") == ({"iops", "latency_mean", "latency_p99"}, 1), "lat is such a time"
+    assert main(["compare", "1", "2", *store, "--figure", "service_p99"]) == 2
+    assert "fio's clat compares with clat only" in capsys.readouterr().err
