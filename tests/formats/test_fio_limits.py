@@ -92,3 +92,15 @@ def test_a_percentile_of_clat_is_within_a_limit_that_the_maximum_of_lat_keeps(
     found = judged(capsys, store, "p50<=100s", "mean<=100s")
     assert (found["p50<=100s"]["verdict"], found["p50<=100s"]["bound"]["figure"]) == ("pass", "max")
     assert {one["by_tool"] for one in found.values()} == {"fio's lat"}, "means and extremes have the call"
+
+
+def test_times_of_writes_and_flushes_together_are_said_to_be_of_both(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = fio_json(tmp_path, "json+", "rw=write\nioengine=sync\nfsync=2\nsize=1m\nbs=4k")
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main(["import", str(out), *store]) == 0
+    capsys.readouterr()
+    found = judged(capsys, store, "p50<=100s", "p50<=1ns", "write.p50<=100s")
+    assert {found[one]["by_tool"] for one in ("p50<=100s", "p50<=1ns")} == {"fio's clat and times of flushes"}
+    assert found["write.p50<=100s"]["by_tool"] == "fio's clat"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from brickyard.analysis.figures.totals import totals
 from brickyard.cli import main
 from brickyard.formats.fio_job import import_fio
 from brickyard.report.export import rows
@@ -96,10 +98,14 @@ def test_jobs_whose_percentiles_leave_out_the_submission_are_named_where_others_
 ) -> None:
     small = "rw=randread\nsize=1m\nnumber_ios=50"
     out = fio_json(tmp_path, "json+", f"{small}\nlat_percentiles=1\n[b]\n{small}\nfilename=b\n[c]\n{small}\nfilename=c")
-    assert main(["import", str(out), "--json"]) == 0
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main(["import", str(out), *store, "--json"]) == 0
     warnings = json.loads(capsys.readouterr().out)["warnings"]
     (text,) = [warning["text"] for warning in warnings if warning["id"] == "fio-clat-calls"]
     assert text.startswith("Percentiles of b and c are of fio's completion latency")
+    with Store(tmp_path / "runs.db") as kept:
+        shown = {row.stream_name: row.measures["service"].percentiles_of for row in totals(kept.record(1))}
+    assert shown == {"shop": "", "b": "fio's clat", "c": "fio's clat"}
 
 
 @pytest.mark.parametrize("form", ["normal,json", "json+,normal", "terse,json"])
@@ -411,3 +417,79 @@ def test_the_call_that_percentiles_leave_out_is_averaged_over_all_requests(
     mean_ns = sum(ns * count for ns, count in calls) / sum(count for _, count in calls)
     least, most = (format_ns(end(ns for ns, _ in calls)) for end in (min, max))
     assert f"(on average {format_ns(mean_ns)}, and {least} to {most} by job and direction)" in said
+
+
+BUFFERED = "ioengine=libaio\nrw=randread\nbs=64k\nsize=256m\nnumber_ios=3000"
+"""A buffered read ends in the call that submits it, so that `clat` has next to nothing of its time."""
+
+
+@pytest.mark.parametrize("form", ["json", "json+"])
+def test_percentiles_of_clat_may_lie_below_the_minimum_of_lat(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = fio_json(tmp_path, form, BUFFERED)
+    read = json.loads(out.read_text())["jobs"][0]["read"]
+    printed, least_ns = read["clat_ns"]["percentile"], read["lat_ns"]["min"]
+    points = ("50.000000", "90.000000", "95.000000", "99.000000")
+    names = ("p50", "p90", "p95", "p99")
+    assert printed["50.000000"] < least_ns, "or the test shows nothing"
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main(["import", str(out), *store, "--json"]) == 0
+    service = json.loads(capsys.readouterr().out)["totals"][0]["measures"]["service"]
+    assert [service[f"{name}_ns"] for name in names] == [printed[point] for point in points]
+    assert (service["min_ns"], service["max_ns"]) == (least_ns, read["lat_ns"]["max"]), "which include the call"
+    main(["show", "1", *store])
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"fio's clat of half of them at most {format_ns(printed['50.000000'])}" in told
+    with Store(tmp_path / "runs.db") as kept:
+        (whole,) = rows([kept.record(1)], "totals")
+    assert (whole["p50_ns"], whole["p99_ns"]) == (printed["50.000000"], printed["99.000000"])
+    main(["show", "1", *store, "--json", "--ruler", f"p50<={least_ns - 1}ns"])
+    (found,) = json.loads(capsys.readouterr().out)["verdicts"][0]["findings"]
+    assert found["verdict"] == "fail", "the time with the call is longer than its minimum"
+    assert (found["bound"]["figure"], found["by_tool"]) == ("min", "fio's lat")
+
+
+def test_results_with_percentiles_of_clat_are_compared_by_these(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, printed = ["--store", str(tmp_path / "runs.db")], []
+    for number in range(2):
+        out = fio_json(tmp_path, "json+", f"{BUFFERED}\nrandseed={number + 5}")
+        printed.append(json.loads(out.read_text())["jobs"][0]["read"]["clat_ns"]["percentile"])
+        assert main(["import", str(out), *store]) == 0
+    capsys.readouterr()
+    assert main(["compare", "1", "2", *store, "--json"]) == 0
+    (shift,) = json.loads(capsys.readouterr().out)["distributions"]
+    for side, of in zip(("before", "after"), printed, strict=True):
+        assert (shift[side]["p50_ns"], shift[side]["p99_ns"]) == (of["50.000000"], of["99.000000"])
+    assert shift["time"] == "fio's clat"
+    assert main(["compare", "1", "2", *store]) == 0
+    told = capsys.readouterr().out
+    assert "p99 of fio's clat" in told
+    assert "mean service time" in told, "which has the call"
+    assert re.search(r"(?m)^fio's clat +p50 ", told)
+
+
+def test_percentiles_of_clat_are_compared_with_no_other_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their row of whole distributions set them beside response times, and `--figure` beside service times."""
+    store = ["--store", str(tmp_path / "runs.db")]
+    job = "ioengine=libaio\nrw=randread\nbs=64k\nsize=16m\nnorandommap\ntime_based\nruntime=1"
+    assert main(["import", str(fio_json(tmp_path, "json+", job)), *store]) == 0
+    assert main(["import", str(tmp_path / "shop.fio"), "-o", str(tmp_path / "p.toml")]) == 0
+    assert main(["run", str(tmp_path / "p.toml"), str(tmp_path / "data"), *store]) == 0
+    assert main(["import", str(fio_json(tmp_path, "json+", f"{job}\nlat_percentiles=1")), *store]) == 0
+    capsys.readouterr()
+
+    def compared(*sides: str) -> tuple[set[str], int]:
+        assert main(["compare", *sides, *store, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        return {one["figure"] for one in found["changes"]}, len(found["distributions"])
+
+    assert compared("1", "2") == ({"iops", "latency_mean"}, 0)
+    assert compared("1", "3") == ({"iops", "service_mean"}, 0)
+    assert compared("3", "2") == ({"iops", "latency_mean", "latency_p99"}, 1), "lat is such a time"
+    assert main(["compare", "1", "2", *store, "--figure", "service_p99"]) == 2
+    assert "fio's clat compares with clat only" in capsys.readouterr().err

@@ -8,7 +8,6 @@ from textwrap import wrap
 import altair as alt
 import msgspec
 
-from brickyard.analysis.figures.named import time_words
 from brickyard.analysis.judging.comparison import Comparison
 from brickyard.analysis.judging.history import History
 from brickyard.analysis.judging.pairing import Name
@@ -162,7 +161,7 @@ def shifts_picture(found: Comparison, note: str = "", sides: tuple[str, str] = (
                 x=alt.X("percentile:N", sort=present, title=None, axis=alt.Axis(labelAngle=0)),
                 y=alt.Y(
                     "time_ns:Q",
-                    title=time_words(shift.measure),
+                    title=shift.words,
                     scale=alt.Scale(type="log", domain=[low, high], nice=False)
                     if is_wide
                     else alt.Scale(zero=True, nice=True),
@@ -178,7 +177,7 @@ def shifts_picture(found: Comparison, note: str = "", sides: tuple[str, str] = (
     if not charts:
         return None
     whole = charts[0] if len(charts) == 1 else alt.concat(*charts, columns=3, spacing=24)
-    measures = " and ".join(dict.fromkeys(time_words(shift.measure) for shift in found.shifts))
+    measures = " and ".join(dict.fromkeys(shift.words for shift in found.shifts))
     return draw("distributions", f"Percentiles of the {measures} before and after", whole, width=WIDTH, note=note)
 
 

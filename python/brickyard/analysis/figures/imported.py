@@ -5,13 +5,18 @@ Refusal: where several jobs make up one row their figures are not combined; the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from brickyard.analysis.figures.latency import Latency, within
 from brickyard.percentiles import is_supported, percentile_of
-from brickyard.schema import Imported, Timed
+from brickyard.schema import FLUSH, Imported, RunWarning, Timed
+from brickyard.schema.plan import OtherPhase, Phase
 from brickyard.store import Interval, Record
+from brickyard.store.record import OF_CLAT
+
+CLAT = "fio's clat"
 
 
 def imported_figures(record: Record, phase: int, stream: int, operation: str) -> Imported | None:
@@ -21,7 +26,34 @@ def imported_figures(record: Record, phase: int, stream: int, operation: str) ->
     return found[0] if len(found) == 1 else None
 
 
-def as_imported(figures: Latency, printed: Imported) -> Latency:
+def clat_warnings(record: Record, phase: int, stream: int, operation: str) -> frozenset[str]:
+    """Those of `OF_CLAT` that are of this row; flushes have no `clat`."""
+    if operation == FLUSH:
+        return frozenset()
+    found = (warning for warning in record.info.warnings if warning.id in OF_CLAT)
+    return frozenset(warning.id for warning in found if _is_of(warning, record, phase, stream))
+
+
+def _is_of(warning: RunWarning, record: Record, phase: int, stream: int) -> bool:
+    """A warning that names jobs is of their streams; where a name is that of no stream, it is of all."""
+    jobs = {name for names in warning.wording.names.values() for name in names} if warning.wording else set[str]()
+    phases: Sequence[Phase | OtherPhase] = record.info.plan.phase
+    streams = {
+        (at, number): of.stream[number].name or of.name or ""
+        for at, of in enumerate(phases)
+        for number in range(len(of.stream))
+    }
+    if not jobs or not all(any(_is_called(name, job) for name in streams.values()) for job in jobs):
+        return True
+    return any(_is_called(streams.get((phase, stream), ""), job) for job in jobs)
+
+
+def _is_called(name: str, job: str) -> bool:
+    """Whether a stream has the name of a job: clones are numbered, and a phase that reads back says so."""
+    return name == job or name.startswith((f"{job} (", f"{job}-verify", f"{job} and others"))
+
+
+def as_imported(figures: Latency, printed: Imported, percentiles_of: str = "") -> Latency:
     """With the mean, the extremes and the percentiles that were printed; without bins no others are known.
 
     fio reads percentiles from buckets as well, and one that it printed beyond its maximum is given as the maximum.
@@ -40,6 +72,7 @@ def as_imported(figures: Latency, printed: Imported) -> Latency:
             max_ns=printed.max_ns,
             percentiles=percentiles,
             has_bins=printed.has_bins,
+            percentiles_of=percentiles_of,
         )
     )
 

@@ -132,6 +132,9 @@ class Latency:
     few_events: frozenset[str] = frozenset()
     peaks: tuple[Peak, ...] = field(default=(), repr=False)
     has_bins: bool = True
+    percentiles_of: str = ""
+    """Whose time percentiles and histogram are of, where the mean and the extremes are of another: fio's `clat` stands
+    beside its `lat`."""
 
     @property
     def histogram_text(self) -> str:
@@ -193,10 +196,13 @@ def _with_events(figures: Latency, peaks: tuple[Peak, ...]) -> Latency:
 
 
 def within(figures: Latency) -> Latency:
-    """No mean and no percentile lies outside of the extremes: what is read from a bucket may be beyond its samples."""
+    """No mean and no percentile lies outside of the extremes: what is read from a bucket may be beyond its samples. A
+    percentile of another time than the extremes, a part of theirs, may lie below the minimum."""
     low_ns, high_ns = min(figures.min_ns or 0, figures.max_ns), figures.max_ns
+    least_shown_ns = 0 if figures.percentiles_of else low_ns
     held = {
-        name: None if value is None else max(low_ns, min(value, high_ns)) for name, value in figures.percentiles.items()
+        name: None if value is None else max(least_shown_ns, min(value, high_ns))
+        for name, value in figures.percentiles.items()
     }
     least_ns = None if figures.min_ns is None else low_ns
     return replace(
@@ -231,6 +237,7 @@ def as_one(figures: Iterable[Latency]) -> Latency | None:
             mean_ns=sum(item.count * item.mean_ns for item in found) / sum(item.count for item in found),
             min_ns=_least_ns(found),
             max_ns=max(item.max_ns for item in found),
+            percentiles_of=next((item.percentiles_of for item in found if item.percentiles_of), ""),
         )
     )
     if not all(item.has_bins for item in found):

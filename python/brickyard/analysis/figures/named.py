@@ -64,6 +64,10 @@ class Figure:
     def is_percentile(self) -> bool:
         return self.kind == "time" and self.point not in ("mean", "max")
 
+    def of_time(self, whose: str) -> Figure:
+        """A percentile, as it is called where it is of the time `whose`; where that is empty, of its measure."""
+        return replace(self, title=self.title.replace(f"the {time_words(self.measure)}", whose)) if whose else self
+
     @property
     def resolution(self) -> float:
         """How far apart, as a share, two equal figures may be read: percentiles come from buckets of histograms."""

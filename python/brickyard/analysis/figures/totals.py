@@ -15,7 +15,7 @@ from itertools import groupby
 from statistics import fmean, median, stdev
 from typing import TypeVar
 
-from brickyard.analysis.figures.imported import as_imported, imported_figures
+from brickyard.analysis.figures.imported import CLAT, as_imported, clat_warnings, imported_figures
 from brickyard.analysis.figures.latency import Latency, latency_of
 from brickyard.analysis.figures.own_time import own_time
 from brickyard.analysis.figures.steady import Steady, headline_from_ns, steady
@@ -318,7 +318,8 @@ def _totals(
         }
     printed = imported_figures(record, phase, stream, operation) if record.info.is_by_tool else None
     if printed is not None and (service := found[Timed.SERVICE]) is not None:
-        found[Timed.SERVICE] = as_imported(service, printed)
+        is_clat = bool(clat_warnings(record, phase, stream, operation))
+        found[Timed.SERVICE] = as_imported(service, printed, CLAT if is_clat else "")
     return Totals(
         phase=phase,
         phase_name=phase_name(record, phase),

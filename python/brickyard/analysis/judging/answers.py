@@ -46,7 +46,6 @@ from brickyard.schema import COMMIT, Bound, Document, HangEvent, PhaseEnd, is_re
 from brickyard.schema.plan import OpenPace, Phase, Plan, Stream, TraceTiming
 from brickyard.schema.warning import LISTED_MAX, listed
 from brickyard.store import CHAINS, FRAME, Record
-from brickyard.store.record import OF_CLAT
 from brickyard.units import (
     format_count,
     format_counted,
@@ -319,13 +318,12 @@ def _random_words(operation: str, cells: list[RankedCell], doubts: dict[int, str
     return f"{operation} {format_iops(typical.cell.row.iops)} IOPS of {size}{_latency_words(typical.cell.row.latency)}"
 
 
-def _latency_words(figures: analysis.Latency | None, *, of_clat: bool = False) -> str:
-    """`of_clat`: fio's completion latency, which is not the time that its mean and maximum are of."""
+def _latency_words(figures: analysis.Latency | None) -> str:
     if figures is None or figures.p50 is None:
         return ""
-    if of_clat:
+    if figures.percentiles_of:
         most = f" and {cells.percentile_cell(figures, 'p99')} of 99 %" if figures.p99 is not None else ""
-        return f", fio's clat of half of them at most {cells.percentile_cell(figures, 'p50')}{most}"
+        return f", {figures.percentiles_of} of half of them at most {cells.percentile_cell(figures, 'p50')}{most}"
     text = f", half of them answered within {cells.percentile_cell(figures, 'p50')}"
     return text + (f" and 99 % within {cells.percentile_cell(figures, 'p99')}" if figures.p99 is not None else "")
 
@@ -345,7 +343,6 @@ def _run_words(record: Record, *, names_target: bool) -> list[str]:
     if record.info.condition != "normal":
         head += f", {record.info.condition.replace('_', ' ')}"
     lengths, unsent = length_told(at), _unsent_words(record) or _backlog_words(at)
-    warned_of = {warning.id for warning in record.info.warnings}
 
     def words(group: list[Totals]) -> str:
         of = f"{said}: " if group and (said := of_phase.get(group[0].phase)) else ""
@@ -354,7 +351,6 @@ def _run_words(record: Record, *, names_target: bool) -> list[str]:
                 row,
                 with_times=(told := lengths.get((row.phase, row.stream))) is None or told.kept_up,
                 is_cached=bool(remembered_words(record, row)),
-                of_clat=row.bytes > 0 and bool(OF_CLAT & warned_of),  # flushes have no clat
             )
             for row in group
         )
@@ -609,19 +605,19 @@ _NOUNS: dict[str, str] = {FRAME: " frames", COMMIT: ""}
 """What a second has so many of, where the operation does not say it."""
 
 
-def _row_words(row: Totals, *, with_times: bool = True, is_cached: bool = False, of_clat: bool = False) -> str:
+def _row_words(row: Totals, *, with_times: bool = True, is_cached: bool = False) -> str:
     if row.requests and not row.phase_requests and is_request(row.operation):
         return f"{row.operation}: {_count(row.requests, 'request')} ended after the measured time, so no rate is given"
     measure = row.latency if with_times else None
     if row.requests and not row.is_rated:
-        times = _latency_words(measure, of_clat=of_clat)
+        times = _latency_words(measure)
         return f"{row.operation}: {_count(row.requests, 'request')}, no rate is given{times}"
     noun = _NOUNS.get(row.operation, " chains" if row.operation in CHAINS else " requests")
     moved = "" if row.operation in CHAINS else f", {cells.mib_per_s(row)} MiB/s"
     if row.requests and not row.bytes and is_request(row.operation):
         noun, moved = "", ""  # flushes and operations on names move no data
     moved += " (may have come from the page cache)" if is_cached else ""
-    times = _latency_words(measure, of_clat=of_clat)
+    times = _latency_words(measure)
     since = " of when they were due" if times and "lateness" in row.measures else ""
     return f"{row.operation} {cells.iops(row)}{noun}/s{moved}{times}{since}"
 

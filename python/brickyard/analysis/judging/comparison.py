@@ -11,11 +11,20 @@ from dataclasses import dataclass, replace
 
 from brickyard.analysis.figures.independent import Repeat, independent, is_same_computation
 from brickyard.analysis.figures.latency import Latency, together
-from brickyard.analysis.figures.named import FIGURES, LATENCY, Figure, figure_of
+from brickyard.analysis.figures.named import FIGURES, LATENCY, Figure, time_words
 from brickyard.analysis.figures.samples import CONFIDENCE, Difference, Sample, difference, in_family, sample
 from brickyard.analysis.figures.totals import errors_of
 from brickyard.analysis.judging.moved_sizes import SizesApart, sizes_apart
-from brickyard.analysis.judging.pairing import COMPARED, Name, Pooled, paired, value_of, whole_of
+from brickyard.analysis.judging.pairing import (
+    COMPARED,
+    Name,
+    Pooled,
+    figure_of_sides,
+    paired,
+    shared_percentiles,
+    value_of,
+    whole_of,
+)
 from brickyard.schema import Document, Timed
 from brickyard.store import Record
 
@@ -89,6 +98,12 @@ class Shift:
     after: Latency
     distance: float
     at_ns: int
+    percentiles_of: str = ""
+    """Whose time the distributions are of where that is not the measure itself: fio's clat."""
+
+    @property
+    def words(self) -> str:
+        return self.percentiles_of or time_words(self.measure)
 
     def document(self) -> Document:
         sides = {
@@ -99,7 +114,7 @@ class Shift:
             }
             for side, item in (("before", self.before), ("after", self.after))
         }
-        about = {"load": list(self.name), "measure": self.measure}
+        about = {"load": list(self.name), "measure": self.measure, "time": self.words}
         return {**about, **sides, "largest_distance": self.distance, "at_ns": self.at_ns}
 
 
@@ -185,7 +200,9 @@ def compare(
     lacking: list[Lack] = []
     for name in both:
         for figure in (FIGURES[n] for n in names):
-            asked = figure_of(figure, one[name].found[0][1].operation)
+            asked = figure_of_sides(figure, one[name], other[name])
+            if asked is None:
+                continue
             change = _change(name, asked, one[name], other[name], confidence)
             if change is not None:
                 changes.append(change)
@@ -277,13 +294,17 @@ def _sample(side: Pooled, figure: Figure, confidence: float) -> Sample | None:
 
 
 def _shift(name: Name, one: Pooled, other: Pooled) -> Shift | None:
-    """The largest distance between the two distribution functions (Kolmogorov and Smirnov's), and where it is."""
+    """The largest distance between the two distribution functions (Kolmogorov and Smirnov's), and where it is. None
+    where they are of different times."""
     both = [row for side in (one, other) for _, row in side.found]
     measure = _shared_measure([row.measures for row in both])
+    whose = shared_percentiles(measure, one, other)
+    if whose is None:
+        return None
     sides = [_merged(side, measure) for side in (one, other)]
     if sides[0] is None or sides[1] is None or not (sides[0].has_bins and sides[1].has_bins):
         return None
-    low = max(1, min(side.min_ns or 0 for side in sides if side))
+    low = max(1, min(side.histogram.min_ns for side in sides if side))
     high = max(side.max_ns for side in sides if side)
     edges = sorted({round(low * (high / low) ** (step / EDGES)) for step in range(EDGES + 1)} | {high + 1})
     shares = []
@@ -297,7 +318,7 @@ def _shift(name: Name, one: Pooled, other: Pooled) -> Shift | None:
         shares.append(sums)
     apart = [abs(a - b) for a, b in zip(*shares, strict=True)]
     worst = max(range(len(apart)), key=apart.__getitem__)
-    return Shift(name, measure, sides[0], sides[1], apart[worst], edges[worst + 1])
+    return Shift(name, measure, sides[0], sides[1], apart[worst], edges[worst + 1], whose)
 
 
 def _shared_measure(found: Sequence[Mapping[str, Latency]]) -> str:

@@ -20,7 +20,7 @@ from brickyard.analysis.figures.conditions import BEFORE, by_condition, stretche
 from brickyard.analysis.figures.independent import same_result
 from brickyard.analysis.figures.latency import Latency
 from brickyard.analysis.figures.marked import marks_words
-from brickyard.analysis.figures.named import FIGURES, LATENCY, Figure, percentile_of_all
+from brickyard.analysis.figures.named import LATENCY, Figure, figure_of, percentile_of_all
 from brickyard.analysis.figures.ramp_result import by_step
 from brickyard.analysis.figures.reach import MOST_BYTES, region_place
 from brickyard.analysis.figures.sending import FROM_DUE, length_told
@@ -32,7 +32,6 @@ from brickyard.schema import Timed, is_on_data, plan_document
 from brickyard.schema.load_hash import load_hash
 from brickyard.schema.plan import Plan, Stream
 from brickyard.store import Record, RunInfo
-from brickyard.store.record import OF_CLAT
 from brickyard.units import format_runs
 
 COMPARED = ("iops", "response_mean", "response_p99")
@@ -265,10 +264,25 @@ def default_figures(*sides: Sequence[Record]) -> tuple[str, ...]:
     has_response = {any(i.measure == Timed.RESPONSE for i in record.intervals) for record in records}
     if False not in has_response:
         return COMPARED
-    compared = LATENCY_COMPARED if True in has_response else SERVICE_COMPARED
-    # fio's percentiles may leave out the call that submits a request; its means do not.
-    kinds = {any(w.id in OF_CLAT for w in record.info.warnings) for record in records}
-    return compared if len(kinds) < 2 else tuple(n for n in compared if not FIGURES[n].is_percentile)
+    return LATENCY_COMPARED if True in has_response else SERVICE_COMPARED
+
+
+def shared_percentiles(measure: str, *sides: Pooled) -> str | None:
+    """Whose time the percentiles of all runs are of where that is not the measure itself, such as fio's clat; None
+    where they are of different times, which compare with nothing: fio's clat may leave out the call that submits a
+    request. Its means do not."""
+    every = [row.measures[measure] for side in sides for _, row in side.found if measure in row.measures]
+    found = {item.percentiles_of for item in every}
+    return None if len(found) > 1 else next(iter(found), "")
+
+
+def figure_of_sides(figure: Figure, *sides: Pooled) -> Figure | None:
+    """A figure as it is called for what the sides have; None where theirs compare with nothing."""
+    asked = figure_of(figure, sides[0].found[0][1].operation)
+    if not figure.is_percentile:
+        return asked
+    whose = shared_percentiles(figure.measure, *sides)
+    return None if whose is None else asked.of_time(whose)
 
 
 def sides_of(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from brickyard.analysis.figures.all_rows import AllRow, all_rates, all_times
 from brickyard.analysis.figures.independent import independent
-from brickyard.analysis.figures.named import FIGURES, Figure, figure_of, percentile_of_all
+from brickyard.analysis.figures.named import FIGURES, Figure, percentile_of_all
 from brickyard.analysis.figures.samples import CONFIDENCE, Sample, sample
 from brickyard.analysis.figures.sending import length_told
 from brickyard.analysis.figures.totals import totals
@@ -20,6 +20,7 @@ from brickyard.analysis.judging.pairing import (
     Name,
     any_changes,
     default_figures,
+    figure_of_sides,
     levels_of,
     parts_of,
     row_name,
@@ -86,7 +87,8 @@ def repeated(records: Sequence[Record], *, confidence: float = CONFIDENCE) -> li
             name = with_words(pooled, told[group])
             if not apart:
                 name = with_called(name, side.found[0][0].info)
-            for figure in (figure_of(FIGURES[n], side.found[0][1].operation) for n in default_figures(records)):
+            asked = (figure_of_sides(FIGURES[n], side) for n in default_figures(records))
+            for figure in filter(None, asked):
                 values = [(record, value_of(row, figure)) for record, row in side.found]
                 found += _one_of_all(name, figure, values, whole_of(side, figure), confidence)
     return [*found, *_repeated_together(single, apart, default_figures(records), confidence)]

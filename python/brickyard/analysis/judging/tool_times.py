@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from brickyard.analysis.figures.imported import CLAT, clat_warnings
 from brickyard.analysis.figures.totals import Totals, asked_stream
 from brickyard.percentiles import PERCENTILE_NAMES
 from brickyard.rulers import Requirement
 from brickyard.schema import COMMIT, FLUSH, WRITES
 from brickyard.schema.plan import ClosedPace, Stream
 from brickyard.store import Record
-from brickyard.store.record import COMPLETIONS, DISKSPD, FIO, NO_TOTALS, OF_CLAT
+from brickyard.store.record import COMPLETIONS, DISKSPD, FIO, NO_TOTALS
 
 NO_COMMITS = "{tool} reports no commits, each a write and its flush"
 SUBMISSION = "fio's clat leaves out the call that submits a request; run fio with lat_percentiles=1"
@@ -60,14 +61,20 @@ def _is_plain(asked: object) -> bool:
 
 
 def _of_fio(record: Record, rows: Sequence[Totals], figure: str) -> ToolTime:
-    if all(row.operation == FLUSH for row in rows):
+    flushes = [row for row in rows if row.operation == FLUSH]
+    if len(flushes) == len(rows):
         return ToolTime("fio's times of flushes")
-    warned = {warning.id for warning in record.info.warnings}
+    said = _of_requests(record, rows, figure)
+    return replace(said, whose=f"{said.whose} and times of flushes") if flushes else said
+
+
+def _of_requests(record: Record, rows: Sequence[Totals], figure: str) -> ToolTime:
+    warned = {found for row in rows for found in clat_warnings(record, row.phase, row.stream, row.operation)}
     if NO_TOTALS in warned:
-        return ToolTime("fio's clat", NO_LAT)
-    if figure not in PERCENTILE_NAMES or not OF_CLAT & warned:
+        return ToolTime(CLAT, NO_LAT)
+    if figure not in PERCENTILE_NAMES or not warned:
         return ToolTime("fio's lat")
-    return ToolTime("fio's clat", SUBMISSION if COMPLETIONS in warned else "")
+    return ToolTime(CLAT, SUBMISSION if COMPLETIONS in warned else "")
 
 
 def untimed_words(record: Record, rows: Sequence[Totals], requirement: Requirement) -> str:

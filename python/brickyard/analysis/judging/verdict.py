@@ -536,7 +536,8 @@ def _finding(record: Record, rows: list[Totals], requirement: Requirement) -> Fi
     passed = head_room >= 1 and not errors
     of_few = value is not None and requirement.figure in times.few_events
     found = replace(unmeasured, value=value, head_room=head_room, passed=passed, bound=bound, is_of_few_events=of_few)
-    found = _as_printed(record, rows, times, found)
+    timed = [row for row in _timed(record, rows, requirement) if row.service]
+    found = _as_printed(record, timed, times, found)
     if value is None or passed or errors or requirement.figure not in PERCENTILE_NAMES:
         return found
     least_ns = bucket_start_ns(round(value))
@@ -548,16 +549,25 @@ def _finding(record: Record, rows: list[Totals], requirement: Requirement) -> Fi
 
 def _as_printed(record: Record, rows: list[Totals], times: Latency, found: Finding) -> Finding:
     """With whose time it is. One that leaves something out may miss a limit, but does not meet it, unless a maximum
-    that leaves nothing out does."""
+    that leaves nothing out does. Where it is a percentile, the minimum of a longer time may miss the limit, too."""
     said = tool_time(record, rows, replace(found.requirement, figure=_figure_of(found)))
     if said is None or not said.lacks or not found.passed:
         return found if said is None else replace(found, by_tool=said.whose)
+    if times.min_ns is not None and times.min_ns > found.requirement.threshold:
+        least = tool_time(record, rows, replace(found.requirement, figure="min"))
+        bound = BoundFigure("min", float(times.min_ns))
+        whose = least.whose if least else said.whose
+        return replace(_bounded(found, bound), passed=False, by_tool=whose)
     longest = tool_time(record, rows, replace(found.requirement, figure="max"))
     if longest is None or longest.lacks or times.max_ns > found.requirement.threshold:
         return replace(found, passed=False, is_known=False, note=said.lacks)
-    bound = BoundFigure("max", float(times.max_ns), is_upper=True)
+    return replace(_bounded(found, BoundFigure("max", float(times.max_ns), is_upper=True)), by_tool=longest.whose)
+
+
+def _bounded(found: Finding, bound: BoundFigure) -> Finding:
+    """With what decides in place of the value."""
     head_room = found.requirement.threshold / max(bound.value, 1.0)
-    return replace(found, value=None, bound=bound, head_room=head_room, by_tool=longest.whose, is_of_few_events=False)
+    return replace(found, value=None, bound=bound, head_room=head_room, is_of_few_events=False)
 
 
 def _figure_of(found: Finding) -> str:
@@ -577,8 +587,13 @@ def _rate(rows: list[Totals], requirement: Requirement) -> float | None:
     return rate.iops if requirement.figure == "iops" else rate.bytes_per_s
 
 
+def _timed(record: Record, rows: list[Totals], requirement: Requirement) -> list[Totals]:
+    """The rows whose times a requirement is of."""
+    return rows if requirement.operation else waited(record, rows)
+
+
 def _times(record: Record, rows: list[Totals], requirement: Requirement) -> list[Latency]:
-    timed, measure = rows if requirement.operation else waited(record, rows), requirement.measure
+    timed, measure = _timed(record, rows, requirement), requirement.measure
     if not record.info.is_by_tool:
         return [row.measures[measure] for row in timed if measure in row.measures]
     stands_for = measure == Timed.SERVICE or tool_time(record, timed, requirement) is not None

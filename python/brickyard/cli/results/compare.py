@@ -12,7 +12,7 @@ from rich.console import Console
 
 from brickyard import outputs
 from brickyard.analysis.figures.difference_words import difference_text
-from brickyard.analysis.figures.named import COMPARABLE, time_words
+from brickyard.analysis.figures.named import COMPARABLE
 from brickyard.analysis.figures.samples import checked_confidence
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging.comparison import Comparison, Shift
@@ -41,6 +41,7 @@ from brickyard.report.comparison_words import (
 )
 from brickyard.report.picture import Picture
 from brickyard.store import Record, Store
+from brickyard.store.record import OF_CLAT
 from brickyard.units import format_name, format_ns, format_percent, format_runs
 
 
@@ -102,8 +103,10 @@ def compare(
     found, judged, loads = outcome.comparison, outcome.judged, outcome.loads_differ
     if not found.changes and figure and compared(sides, allowed, sure, ()).comparison.changes:
         none = " and ".join(figure)
+        of_clat = any(warning.id in OF_CLAT for record in (*before, *after) for warning in record.info.warnings)
+        needs = "a percentile needs ten samples beyond it" + (", and fio's clat compares with clat only" * of_clat)
         raise BadInputError(
-            f"nothing can be compared: the sides do not both have {none}; a percentile needs ten samples beyond it. "
+            f"nothing can be compared: the sides do not both have {none}; {needs}. "
             "Leave --figure out to compare what both have"
         )
     _refuse_nothing(outcome)
@@ -295,8 +298,8 @@ def _print(console: Console, found: Comparison) -> None:
     for note in mark_words([row[4] for row in rows]):
         print_line(console, note, "dim")
     console.print()
-    for measure in dict.fromkeys(shift.measure for shift in found.shifts):
-        _print_shifts(console, time_words(measure), [shift for shift in found.shifts if shift.measure == measure])
+    for words in dict.fromkeys(shift.words for shift in found.shifts):
+        _print_shifts(console, words, [shift for shift in found.shifts if shift.words == words])
     for name in found.only_after:
         print_line(console, f"only after: {format_name(name)}")
 
