@@ -98,7 +98,12 @@ def test_a_rate_above_what_pauses_allow_is_neither_met_nor_missed() -> None:
         ((1,), "with at most 1 request in flight, which the profile sets; more may reach the rate"),
         ((4, 8), "with at most 12 requests in flight, which the profile sets; more may reach the rate"),
         ((256,), ""),
-        ((4, None), ""),
+        ((4, None), "with at most 4 requests in flight in stream s0, which the profile sets; more may reach the rate"),
+        (
+            (4, 8, None),
+            "with at most 12 requests in flight in streams s0 and s1, which the profile sets; more may reach the rate",
+        ),
+        ((256, None), ""),
     ],
 )
 def test_a_closed_loop_that_misses_a_rate_says_how_many_were_in_flight(
@@ -106,20 +111,57 @@ def test_a_closed_loop_that_misses_a_rate_says_how_many_were_in_flight(
 ) -> None:
     """An array of 16 drives was "not met, 293 IOPS" and "the limit" with 4 in flight; with 64 it does four times that.
 
-    A stream with a rate of its own (None) has no number that bounds it.
+    A stream with a rate of its own (None) beside them kept it, so the closed loops' number bounds the sum.
     """
     streams = [CLOSED.replace("'closed'", f"'s{n}'") + f"depth = {depth}\n" for n, depth in enumerate(depths) if depth]
     record = simulated(*streams, *([paced(20)] if None in depths else []))
     missed = found(record, "iops>=5000")
     assert (missed.word, missed.reason) == ("fail", said)
+    assert found(record, "throughput>=20MiB/s").reason == said
     assert found(record, "p50<=1us").reason == ""
     assert found(record, "iops>=10").reason == ""
-    if None not in depths:
-        in_flight = said.partition(",")[0]
-        assert (
-            f"The storage, not the generator, was the limit{in_flight and ' ' + in_flight}."
-            in answer([record], {}).belief
-        )
+    assert_limit(record, said.partition(", which")[0])
+
+
+def assert_limit(record: Record, in_flight: str) -> None:
+    limit = f"The storage, not the generator, was the limit{in_flight and ' ' + in_flight}."
+    assert limit in answer([record], {}).belief
+
+
+OF_CLOSED = "[[require]]\nfigure = 'iops'\nat_least = 5000\nstream = 'closed'\n"
+FRAMES = "[[phase.stream]]\nname = 'video'\nrequest = '64KiB'\nframes = { bytes = '64KiB', rate = 5 }\n"
+
+
+def test_a_closed_loop_beside_frames_says_how_many_were_in_flight() -> None:
+    record = simulated(CLOSED, FRAMES)
+    said = "with at most 1 request in flight in stream closed"
+    for wanted in ("iops>=5000", "throughput>=200MiB/s"):
+        assert found(record, wanted).word == "fail"
+        assert found(record, wanted).reason == f"{said}, which the profile sets; more may reach the rate"
+    assert_limit(record, said)
+
+
+def test_chains_of_a_closed_loop_say_how_many_were_in_flight() -> None:
+    """A chain has one request at a time."""
+    chain = CLOSED + "chain = ['read', 'write']\ndepth = 2\n"
+    record = simulated(chain)
+    said = "with at most 2 requests in flight"
+    assert found(record, "read.iops>=600").reason == f"{said}, which the profile sets; more may reach the rate"
+    assert_limit(record, said)
+    assert found(simulated(chain.replace("depth = 2", "depth = 256")), "read.iops>=600").reason == ""
+
+
+def test_a_stream_that_did_not_keep_its_rate_is_what_bounds_the_sum() -> None:
+    """What is said of it stays; the closed loop's depth is said where the requirement is of the closed loop alone."""
+    record = simulated(paced(90).replace("depth = 256", "depth = 2"), CLOSED)
+    both = found(record, "iops>=5000")
+    assert (both.word, both.note.partition(",")[0]) == (
+        "not known",
+        "with at most 2 requests in flight in stream reads",
+    )
+    assert "was the limit with" not in answer([record], {}).belief
+    (alone,) = verdict(record, rulers.parse("r", OF_CLOSED)).findings
+    assert alone.reason.startswith("with at most 1 request in flight, which the profile sets")
 
 
 def test_a_rate_of_several_streams_says_that_it_is_their_sum() -> None:

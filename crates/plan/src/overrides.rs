@@ -143,7 +143,8 @@ impl Override {
             return Ok(());
         }
         let path = whole;
-        if path == ["rate"] && self.set_rate(profile)? {
+        let (&leaf, place) = path.split_last().expect("split gives at least one part");
+        if leaf == "rate" && self.set_rate(profile, place)? {
             return Ok(());
         }
         if let ([leaf], false) = (path.as_slice(), path.iter().any(|word| is_key(word)))
@@ -151,10 +152,9 @@ impl Override {
         {
             return Override { key: format!("{table}.{leaf}"), ..self.clone() }.apply(profile);
         }
-        let leaf = *path.last().expect("split gives at least one part");
         let every = [in_profile, in_phase, in_stream, of_programs].concat();
-        if path.len() > 1 && every.iter().any(|k| k == leaf) {
-            let place = path[..path.len() - 1].join(".");
+        if path.len() > 1 && (leaf == "rate" || every.iter().any(|k| k == leaf)) {
+            let place = place.join(".");
             return Err(Mistake::from(format!(
                 "--set {}: `{leaf}` does not belong to a `{place}` of this profile; write KEY, PHASE.KEY or PHASE.STREAM.KEY",
                 self.key
@@ -173,26 +173,33 @@ impl Override {
 }
 
 impl Override {
-    /// Sets the rate of the streams that have one of their own; whether there are such. Frames have a rate as well.
-    fn set_rate(&self, profile: &mut Table) -> Result<bool, Mistake> {
+    /// Sets the rate of those streams of a place (all, or those of a PHASE or PHASE.STREAM) that have a pace with one,
+    /// else that of the frames; whether there are such streams.
+    fn set_rate(&self, profile: &mut Table, place: &[&str]) -> Result<bool, Mistake> {
+        let named = |at: usize, table: &Table| place.get(at).is_none_or(|name| name_of(table) == *name);
+        let phases = tables(profile, "phase").into_iter().filter(|phase| named(0, phase));
+        let streams = phases.flat_map(|phase| tables(phase, "stream")).filter(|stream| named(1, stream));
+        let mut streams: Vec<&mut Table> = streams.collect();
+        if place.len() > 2 || (streams.is_empty() && !place.is_empty()) {
+            return Ok(false);
+        }
+        let has_rate = |stream: &Table| stream.get("pace").and_then(|pace| pace.get("rate")).is_some();
+        let table = if streams.iter().any(|stream| has_rate(stream)) { "pace" } else { "frames" };
         let mut changed = false;
-        let mut has_frames = false;
-        for phase in tables(profile, "phase") {
-            for stream in tables(phase, "stream") {
-                has_frames |= stream.contains_key("frames");
-                if stream.get("pace").and_then(|pace| pace.get("rate")).is_some() {
-                    self.insert(stream, "pace", &["rate"]);
-                    changed = true;
-                }
+        for stream in &mut streams {
+            if (table == "pace" && has_rate(stream)) || (table == "frames" && stream.contains_key(table)) {
+                self.insert(stream, table, &["rate"]);
+                changed = true;
             }
         }
-        if !changed && !has_frames {
-            let remedy = "--set 'pace={loop=\"open\",rate=5000,arrivals=\"poisson\"}'";
-            return Err(Mistake::from(format!(
-                "--set rate: this profile's requests have no rate; to give them one, write {remedy}"
-            )));
+        if changed {
+            return Ok(true);
         }
-        Ok(changed)
+        let whose = if place.is_empty() { "this profile".into() } else { format!("`{}`", place.join(".")) };
+        let pace = [place, &["pace"]].concat().join(".");
+        let remedy = format!("--set '{pace}={{loop=\"open\",rate=5000,arrivals=\"poisson\"}}'");
+        let said = format!("the requests of {whose} have no rate; to give them one, write {remedy}");
+        Err(Mistake::from(format!("--set {}: {said}", self.key)))
     }
 
     /// Sets a key of a table, or a key within the table that it holds; what else that holds stays.

@@ -207,6 +207,9 @@ fn bad_overrides_are_named_too() {
     refused(&text, &["depth=4", "depth=many"], &["--set depth=many: a whole number"]);
     refused(&text, &["engine=fast"], &["--set engine=fast: ", "`psync`"]);
     refused(&text, &["rate=200"], &["--set rate", "no rate", "pace={loop=\"open\",rate=5000"]);
+    let own = "the requests of `measure.reads` have no rate; to give them one, write --set 'measure.reads.pace={";
+    refused(&text, &["measure.reads.rate=200"], &["--set measure.reads.rate", own]);
+    refused(&text, &["measure.writes.rate=200"], &["`rate` does not belong to a `measure.writes`", "PHASE.STREAM.KEY"]);
     refused(&text, &["depht=8"], &["--set depht", "did you mean `depth`?"]);
     refused(&text, &["measure.writes.depth=8"], &["--set measure.writes.depth", "PHASE.STREAM.KEY"]);
     refused(&text, &["measure.reads.depth.x=8"], &["--set measure.reads.depth.x", "PHASE.STREAM.KEY"]);
@@ -313,6 +316,24 @@ fn overrides_reach_every_place_one_phase_or_one_stream() {
     let paced = TWO_PHASES.replace("request = '8K'\n", "request = '8K'\npace = { loop = 'open', rate = 100 }\n");
     let rated = Profile::from_toml_with(&paced, &["rate=250".to_string()]).expect("valid");
     assert_eq!(rated.to_json().matches(r#""rate":250.0"#).count(), 3, "{}", rated.to_json());
+    let told = |text: &str, set: &str| -> Vec<String> {
+        let profile = Profile::from_toml_with(text, &[set.to_string()]).expect("valid").to_json();
+        profile
+            .split(r#""rate":"#)
+            .skip(1)
+            .map(|rest| rest.split(['.', ',', '}']).next().unwrap_or("").to_string())
+            .collect()
+    };
+    assert_eq!(told(&paced, "measure.rate=250"), ["100", "250", "250"]);
+    assert_eq!(told(&paced, "measure.writes.rate=250"), ["100", "100", "250"]);
+    let video = TWO_PHASES.replacen(
+        "name = 'reads'\nrequest = '8K'",
+        "name = 'reads'\nrequest = '8K'\nframes = { bytes = '64K', rate = 9 }",
+        1,
+    );
+    for set in ["rate=25", "measure.rate=25", "measure.reads.rate=25"] {
+        assert_eq!(told(&video, set), ["25"], "{set}");
+    }
     assert_eq!(changed("operations={write=100}").phase[1].stream[0].operations.write.0, 100.0);
 }
 

@@ -7,15 +7,22 @@ Refusal: nothing of a steady state. What was not sent is only known of a whole p
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from brickyard.analysis.figures.backlog import Growing, growing
 from brickyard.analysis.figures.hosts import fleet_of
 from brickyard.analysis.figures.scheduled import begins_all, not_begun, not_read, pgbench_asked
-from brickyard.analysis.figures.totals import asked_stream, asked_targets, full_stream_name, profile_phase
+from brickyard.analysis.figures.totals import (
+    asked_stream,
+    asked_targets,
+    full_stream_name,
+    profile_phase,
+    stream_name,
+)
 from brickyard.schema import PhaseEnd, in_flight_total, is_paced
 from brickyard.schema.plan import ClosedPace, OtherKind, OtherPlan, OtherStream, Plan, Stream
+from brickyard.schema.warning import listed
 from brickyard.store import Record
 from brickyard.units import format_count, format_ns, only_percent
 
@@ -204,20 +211,41 @@ def in_flight_words(slots: int, noun: str = "requests") -> str:
     return f"at most {format_count(slots)} {of.removesuffix('s') if slots == 1 else of} in flight"
 
 
-def closed_slots(record: Record, streams: Iterable[tuple[int, int]]) -> int:
-    """How many requests the closed loops of one phase may have in flight together, by phase and stream; 0 where one of
-    them is no plain closed loop, where the depth grows, and where many hosts have one each."""
-    if fleet_of(record) is not None:
-        return 0
-    found = 0
-    for phase, stream in streams:
-        of_phase, asked = profile_phase(record, phase), asked_stream(record, phase, stream)
-        if not isinstance(asked, Stream) or not _is_closed(asked) or (of_phase is not None and of_phase.ramp):
-            return 0
-        if asked.chain or asked.frames or asked.program:
-            return 0
-        found += in_flight_total(asked)
-    return found
+@dataclass(frozen=True)
+class FewSlots:
+    """Of closed loops that may have so few requests in flight that more of them may find storage that does more."""
+
+    slots: int
+    of: str = ""
+    """Which streams, where others beside them have a rate, frames or a program of their own: ` in stream log`."""
+
+    @property
+    def words(self) -> str:
+        return f"{in_flight_words(self.slots)}{self.of}"
+
+
+def few_slots(record: Record, phase: int, streams: Collection[int]) -> FewSlots | None:
+    """How many requests the closed loops among these streams may have in flight together (a chain has one at a time);
+    None where they are many, or there are none, where the depth grows, where many hosts have one each, and where a
+    stream beside them did not keep its rate, which the storage or its own slots bound."""
+    of_phase = profile_phase(record, phase)
+    if fleet_of(record) is not None or of_phase is None or of_phase.ramp is not None:
+        return None
+    closed = [n for n in sorted(streams) if _is_bound_by_slots(asked_stream(record, phase, n))]
+    slots = sum(in_flight_total(of_phase.stream[number]) for number in closed)
+    if not 0 < slots < SLOTS_MANY:
+        return None
+    if len(closed) == len(streams):
+        return FewSlots(slots)
+    if any((phase, number) in length_told(record) for number in streams):
+        return None
+    names = listed([stream_name(record, phase, number) for number in closed])
+    return FewSlots(slots, f" in stream{'s' if len(closed) > 1 else ''} {names}")
+
+
+def _is_bound_by_slots(asked: Stream | OtherStream | None) -> bool:
+    """Whether a stream sends its next request as soon as a slot is free: frames and programs have a pace of theirs."""
+    return isinstance(asked, Stream) and _is_closed(asked) and not asked.frames and not asked.program
 
 
 def _is_closed(asked: Stream | OtherStream | None) -> bool:

@@ -15,12 +15,11 @@ from brickyard.analysis.figures.hosts import host_words, unwatched
 from brickyard.analysis.figures.named import FIGURES, Measured, measured_of
 from brickyard.analysis.figures.ramp_result import at_result, headline_words, ramp_results
 from brickyard.analysis.figures.sending import (
-    SLOTS_MANY,
+    FewSlots,
     Sent,
     SentStream,
     asked_noun,
-    closed_slots,
-    in_flight_words,
+    few_slots,
     length_told,
     sent,
 )
@@ -722,14 +721,16 @@ def _unbound_words(records: Sequence[Record]) -> str:
 
 def _with_slots(records: Sequence[Record]) -> str:
     """How many requests closed loops could have in flight, where more may find storage that does more."""
-    found = set[int]()
-    for record in records:
-        for end in record.of(PhaseEnd):
-            found.add(closed_slots(record, ((end.phase, n) for n in range(len(asked_targets(record, end.phase))))))
-    if not found or not all(0 < slots < SLOTS_MANY for slots in found):
+    phases = [(record, end.phase) for record in records for end in record.of(PhaseEnd)]
+    each = [few_slots(record, phase, range(len(asked_targets(record, phase)))) for record, phase in phases]
+    found = [few for few in each if few is not None]
+    if not found or len(found) < len(each):
         return ""
-    low, high = min(found), max(found)
-    return f" with {in_flight_words(high)}" if low == high else f" with at most {low} to {high} requests in flight"
+    low, high = min(few.slots for few in found), max(few.slots for few in found)
+    of = found[0].of if len({few.of for few in found}) == 1 else ""
+    if low == high:
+        return f" with {FewSlots(high, of).words}"
+    return f" with at most {low} to {high} requests in flight{of}"
 
 
 def _bound_words(bound: Sequence[Record], records: Sequence[Record]) -> str:

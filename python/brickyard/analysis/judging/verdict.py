@@ -16,9 +16,10 @@ from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, ramp_results
 from brickyard.analysis.figures.sending import (
     SLOTS_MANY,
+    FewSlots,
     Length,
     asked_noun,
-    closed_slots,
+    few_slots,
     in_flight_words,
     length_told,
 )
@@ -103,8 +104,8 @@ class Finding:
     """Whether the run has further phases."""
     by_tool: str = ""
     """Whose time it is, where a tool printed it and it stands for the time that is asked for: `fio's lat`."""
-    few_slots: int = 0
-    """Of closed loops that missed a rate with so few in flight that more may reach it: how many were allowed."""
+    few_slots: FewSlots | None = None
+    """Of closed loops that missed a rate, alone or beside streams that kept theirs, where more in flight may help."""
 
     @property
     def word(self) -> str:
@@ -125,7 +126,7 @@ class Finding:
         )
         if self.value is None and self.bound is None and not failed:
             return "not measured"
-        more = f"{_slots_words(self.few_slots)}; more may reach the rate" if self.few_slots else ""
+        more = _more_may(_set_words(self.few_slots.words)) if self.few_slots else ""
         return ", ".join(filter(None, (self.stream and f"stream {self.stream}", failed, more)))
 
     @property
@@ -390,14 +391,18 @@ def _of_its_slots(found: Finding, behind: list[Length], of: str) -> Finding:
     slots, noun = sum(length.slots for length in behind), behind[0].noun
     if not all(length.slots for length in behind) or found.note:
         return found
-    said = _slots_words(slots, noun, of)
+    said = _set_words(f"{in_flight_words(slots, noun)}{of}")
     if found.requirement.is_rate and slots < SLOTS_MANY:
-        return replace(found, is_known=False, note=f"{said}; more may reach the rate")
+        return replace(found, is_known=False, note=_more_may(said))
     return replace(found, note=said)
 
 
-def _slots_words(slots: int, noun: str = "requests", of: str = "") -> str:
-    return f"with {in_flight_words(slots, noun)}{of}, which the profile sets"
+def _set_words(in_flight: str) -> str:
+    return f"with {in_flight}, which the profile sets"
+
+
+def _more_may(said: str) -> str:
+    return f"{said}; more may reach the rate"
 
 
 def _of_the_pauses(record: Record, found: Finding, rows: list[Totals]) -> Finding:
@@ -411,8 +416,7 @@ def _of_the_pauses(record: Record, found: Finding, rows: list[Totals]) -> Findin
 
 def _of_the_depth(record: Record, found: Finding, rows: list[Totals]) -> Finding:
     """A closed loop is asked for with its depth, so that it missed the rate; another depth may reach it."""
-    slots = closed_slots(record, {(row.phase, row.stream) for row in rows})
-    return replace(found, few_slots=slots) if slots < SLOTS_MANY else found
+    return replace(found, few_slots=few_slots(record, rows[0].phase, {row.stream for row in rows}))
 
 
 def _group_of(record: Record, row: Totals, requirement: Requirement) -> tuple[int, int, int]:
