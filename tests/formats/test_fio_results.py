@@ -493,3 +493,70 @@ def test_percentiles_of_clat_are_compared_with_no_other_time(
     assert compared("3", "2") == ({"iops", "latency_mean", "latency_p99"}, 1), "lat is such a time"
     assert main(["compare", "1", "2", *store, "--figure", "service_p99"]) == 2
     assert "fio's clat compares with clat only" in capsys.readouterr().err
+
+
+ONE_BY_ONE = "rw=read\nbs=64k\nsize=1m\n"
+TWO_NAMES = {
+    "before the job file": (f"[j]\n{ONE_BY_ONE}filename=A\n", ["--filename=B", "shop.fio"]),
+    "behind the job file": (f"[j]\n{ONE_BY_ONE}filename=A\n", ["shop.fio", "--filename=B"]),
+    "for all jobs and for one": (f"[global]\nfilename=B\n[j]\n{ONE_BY_ONE}filename=A\n", ["shop.fio"]),
+    "a list": (f"[j]\n{ONE_BY_ONE}filename=B:A\n", ["shop.fio"]),
+}
+
+
+@pytest.mark.parametrize("case", TWO_NAMES)
+def test_what_fio_did_on_two_files_is_of_neither_alone(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All requests stood at one of the files; of a list, neither was a target."""
+    monkeypatch.chdir(tmp_path)
+    job, words = TWO_NAMES[case]
+    Path("shop.fio").write_text(job)
+    command = ["fio", "--output-format=json+", "--output=result.json", *words, "--write_iolog=log"]
+    subprocess.run(command, check=True, capture_output=True)
+    asked = [line.split()[-4] for line in Path("log").read_text().splitlines() if " read " in line]
+    assert (asked.count("A"), asked.count("B")) == (8, 8), "fio itself"
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main(["import", "result.json", *store, "--json"]) == 0
+    run = json.loads(capsys.readouterr().out)
+    assert run["targets"] == [str(tmp_path / "B"), str(tmp_path / "A")]
+    assert main(["show", "1", *store]) == 0
+    assert "Targets (" not in capsys.readouterr().out
+    for name in ("A", str(tmp_path / "B")):
+        assert main(["history", name, *store]) == 2
+        said = capsys.readouterr().err
+        assert f"{name} has no history: what run 1 did on several targets together is not known of each" in said
+        assert "`brickyard show 1`" in said
+
+
+def test_the_history_of_a_file_says_which_runs_were_on_others_as_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = ["--store", str(tmp_path / "runs.db")]
+    for names in ("A:B", "A"):
+        Path("shop.fio").write_text(f"[j]\n{ONE_BY_ONE}filename={names}\n")
+        command = ["fio", "--output-format=json+", "--output=result.json", "shop.fio"]
+        subprocess.run(command, check=True, capture_output=True)
+        assert main(["import", "result.json", *store]) == 0
+    capsys.readouterr()
+    assert main(["history", "A", *store, "--json"]) == 0
+    told = capsys.readouterr()
+    assert [point["run"] for item in json.loads(told.out)["histories"] for point in item["points"]] == [2]
+    assert "left out: what run 1 did on several targets together" in told.err
+
+
+def test_a_job_of_fio_without_a_name_of_its_own_is_on_the_file_of_all_jobs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("shop.fio").write_text(f"[global]\n{ONE_BY_ONE}stonewall\n[both]\nfilename=A\n[one]\nnumber_ios=9\n")
+    command = ["fio", "--output-format=json+", "--output=result.json", "shop.fio", "--filename=B"]
+    subprocess.run(command, check=True, capture_output=True)
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main(["import", "result.json", *store]) == 0
+    capsys.readouterr()
+    assert main(["history", "B", *store, "--json"]) == 0
+    told = capsys.readouterr()
+    assert [item["load"][0] for item in json.loads(told.out)["histories"]] == ["one"]
+    assert "left out: what run 1 did on several targets together" in told.err

@@ -61,9 +61,9 @@ direct=1
 runtime=5m
 time_based
 size=2g
-filename=/dev/sdx
 
 [database]
+filename=/dev/sdx
 rw=randrw
 rwmixread=70
 bssplit=4k/60:16k/30:64k
@@ -74,6 +74,7 @@ norandommap
 ramp_time=10
 
 [log]
+filename=/dev/sdx
 rw=write
 bs=8k
 fdatasync=1

@@ -904,3 +904,47 @@ def test_what_iometer_would_also_do_is_said_or_refused() -> None:
     assert any("repeating bytes" in note for note in import_icf("x", patterned).notes)
     cycled = plan_of(import_icf("x", ICF.replace("NORMAL", "CYCLE_OUTSTANDING_IOS")))
     assert [p["stream"][-1]["depth"] for p in cycled["phase"][:6]] == [1, 2, 4, 8, 16, 32]
+
+
+NAMED_TWICE = {
+    "in a job": ("[j]\n{load}filename=B\nfilename=A\n", ["shop.fio"]),
+    "for all jobs": ("[global]\nfilename=B\nfilename=A\n[j]\n{load}", ["shop.fio"]),
+    "for all jobs and for one": ("[global]\nfilename=B\n[j]\n{load}filename=A\n", ["shop.fio"]),
+    "on the command line and in the file": ("[j]\n{load}filename=A\n", ["shop.fio", "--filename=B", "--size=9m"]),
+    "on the command line": (
+        "",
+        [
+            *["--name=j", "--rw=read", "--bs=64k", "--size=1m", "--ioengine=libaio", "--direct=1", "--iodepth=2"],
+            *["--filename=B", "--filename=A"],
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NAMED_TWICE)
+def test_a_job_works_on_all_files_that_it_is_given_as_in_fio(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last name alone was taken."""
+    monkeypatch.chdir(tmp_path)
+    job, words = NAMED_TWICE[case]
+    load = "rw=read\nbs=64k\nsize=1m\nioengine=libaio\ndirect=1\niodepth=2\n"
+    if job:
+        (tmp_path / "shop.fio").write_text(job.format(load=load))
+    subprocess.run(["fio", *words, "--write_iolog=log"], check=True, capture_output=True)
+    asked = Counter(line.split()[-4] for line in (tmp_path / "log").read_text().splitlines() if " read " in line)
+    assert asked == {"A": 8, "B": 8}, "fio itself"
+    made = import_fio_command("x", words)
+    assert made.targets == ["B", "A"]
+    assert [(stream["target"], stream["region"]) for stream in streams(plan_of(made))] == [
+        (0, "0B..512KiB"),
+        (1, "0B..512KiB"),
+    ]
+    kept = [note for note in made.notes if "not those of the command line" in note]
+    assert [note.rpartition(": ")[2] for note in kept] == ["size"] * ("--size=9m" in words)
+
+    if job:
+        (tmp_path / "shop.fio").write_text(job.format(load="rw=read\nbs=64k\nsize=1m\n"))
+        assert main(["import", "--command", " ".join(["fio", *words])]) == 2
+        said = capsys.readouterr().err
+        assert "job j: filename=B:A (fio takes all names together): one request in flight cannot be divided" in said

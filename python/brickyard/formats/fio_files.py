@@ -15,8 +15,8 @@ from brickyard.errors import BadInputError
 from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_stream import one_at_a_time
 from brickyard.formats.fio_units import by_direction, fio_bytes, fio_int, fio_rate
+from brickyard.schema.fio_words import file_name, split_names
 
-COLON = re.compile(r"(?<!\\):")
 FILES_MOST = 256
 DIVIDED = ("size", "io_size", "number_ios", "rate", "rate_iops")
 """Options of a job that its files have together."""
@@ -25,11 +25,13 @@ DIVIDED = ("size", "io_size", "number_ios", "rate", "rate_iops")
 def each_file(job: Job) -> list[Job]:
     """A job for each file of a job that has several; the job itself where it has one."""
     asked = job.asked
-    listed = [name for name in COLON.split(asked.filename) if name]
+    listed = split_names(asked.filename)
     count = len(listed) or fio_int("nrfiles", asked.nrfiles, low=1, high=1 << 20)
     if count == 1:
         return [job]
-    depth = _depth(job, f"filename={asked.filename}" if listed else f"nrfiles={count}", count)
+    depth = _depth(
+        job, f"filename={asked.filename} (fio takes all names together)" if listed else f"nrfiles={count}", count
+    )
     form = asked.filename_format.replace("$jobname", job.name)
     options = {name: text for name, text in job.options.items() if name not in ("nrfiles", "openfiles")}
     options |= {name: _part(name, options[name], count) for name in DIVIDED if name in options}
@@ -90,7 +92,7 @@ def file_names(job: Job, jobs: int) -> list[str]:
         raise BadInputError(f"directory={directory}: several directories; name the file of each job with filename")
     start = f"{directory.rstrip('/')}/" if directory else ""
     if filename:
-        return [start + filename.replace("\\:", ":")]
+        return [start + file_name(filename)]
     form = asked.filename_format
     names = [
         form.replace("$jobname", job.name).replace("$jobnum", str(number)).replace("$filenum", "0")

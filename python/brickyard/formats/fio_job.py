@@ -23,6 +23,7 @@ from brickyard.formats.fio_units import fio_bytes, fio_flag, fio_int, fio_number
 from brickyard.formats.fio_verify import each_loop, read_back
 from brickyard.formats.profile_parts import SEQUENTIAL, Limits, ProfilePhase, ProfileStream
 from brickyard.schema.duration import duration_text
+from brickyard.schema.fio_words import FILE_OF_FIO
 from brickyard.units import format_counted
 
 MAX_CLONES = 256  # that are streams of their own; 1024 workers are all that a phase has
@@ -123,11 +124,14 @@ def import_fio_command(name: str, words: list[str], directory: Path = Path()) ->
     jobs = read_jobs(text, place, given=common.options)
     made = import_jobs(name, jobs, f"fio command line with {files[0]}")
     own = {option for job in read_jobs(text, place) for option in job.options}
-    kept = sorted(option for option in common.options if {option, INVERSE.get(option)} & own)
-    if not kept:
-        return made
-    said = f"as in fio, the job file's own options hold, not those of the command line: {', '.join(kept)}"
-    return replace(made, notes=[*made.notes, said])
+    both = [option for option in sorted(common.options) if {option, INVERSE.get(option)} & own]
+    said = []
+    if FILE_OF_FIO in both:
+        both.remove(FILE_OF_FIO)
+        said.append("as in fio, a job works on the files of both filenames, the job file's and the command line's")
+    if both:
+        said.append(f"as in fio, the job file's own options hold, not those of the command line: {', '.join(both)}")
+    return replace(made, notes=[*made.notes, *said])
 
 
 OPTION_OF = {

@@ -24,6 +24,7 @@ from brickyard.formats.fio_options import understood
 from brickyard.formats.fio_rows import FioPart, FioRow, row_of
 from brickyard.formats.fio_units import fio_int, fio_time_us
 from brickyard.schema import RunWarning, read_plan
+from brickyard.schema.fio_words import FILE_OF_FIO
 from brickyard.schema.plan import ClosedPace, OtherKind, OtherPhase, OtherPlan, OtherStream, Plan
 
 Place = tuple[int, int, int]
@@ -205,5 +206,12 @@ def _streams(document: FioDocument, group: list[FioJobResult], merged: list[FioJ
             streams.append(OtherStream(name=_called(job, merged)))
         else:
             pace = ClosedPace() if PACED.isdisjoint(document.options_of(job)) else None
-            streams.append(OtherStream(name=name + number, pace=pace, options=job.own_options or {}))
+            streams.append(OtherStream(name=name + number, pace=pace, options=_own_options(document, job)))
     return streams
+
+
+def _own_options(document: FioDocument, job: FioJobResult) -> dict[str, str]:
+    """With all files of the job, if jobs differ in these: those that are named for all jobs are its own as well."""
+    own, names = job.own_options or {}, document.options_of(job).get(FILE_OF_FIO)
+    differ = any(FILE_OF_FIO in (one.own_options or {}) for one in document.jobs)
+    return {**own, FILE_OF_FIO: names} if names and differ else own

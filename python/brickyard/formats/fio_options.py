@@ -13,6 +13,7 @@ import msgspec
 from brickyard.errors import BadInputError, meant, near
 from brickyard.formats.fio_units import in_thousands
 from brickyard.ready import ready
+from brickyard.schema.fio_words import FILE_OF_FIO
 
 MISSPELT = 0.85
 """So alike, a name is more likely a misspelt one than another option of fio."""
@@ -349,9 +350,12 @@ def is_harmless(name: str, value: str) -> bool:
 
 def override(options: dict[str, str], more: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Sets later options, as fio's user has written them, and takes away what they override. `kb_base` holds for the
-    sizes behind it."""
+    sizes behind it. fio works on the files of all names that it is given (options.c, `str_filename_cb`)."""
     for name, value in more:
         key = canonical(name)
+        if key == FILE_OF_FIO:
+            options[key] = ":".join(filter(None, (options.get(key), value)))
+            continue
         options.pop(INVERSE.get(key, key), None)
         options[key] = in_thousands(value) if key in SIZES and options.get(KB_BASE) == "1000" else value
     return options

@@ -64,7 +64,7 @@ from brickyard.schema import (
     other_end,
     warned,
 )
-from brickyard.schema.fio_words import CURSORS, has_other_cursors
+from brickyard.schema.fio_words import CURSORS, FILE_OF_FIO, file_name, has_other_cursors, split_names
 from brickyard.schema.plan import Arrivals, OpenPace, OtherPlan, Phase, Plan, RandomAddress
 from brickyard.schema.request_sizes import MovedSizes, asked_sizes
 from brickyard.schema.warning import Quantity
@@ -502,9 +502,10 @@ def _targets(document: FioDocument, merged: Sequence[FioJobResult]) -> list[str]
     jobs (`merged`) has the file of the last of them only."""
     own = [job.own_options or {} for job in document.jobs if job not in merged]
     options = [document.common_options or {}, *own]
-    named = [name for each in options for option, name in each.items() if option == "filename" and name]
+    named = [file_name(name) for each in options for name in split_names(each.get(FILE_OF_FIO, ""))]
     found = [os.path.abspath(name) if os.path.lexists(name) else name for name in named]
-    is_open = bool(merged) and "filename" not in (document.common_options or {})
+    # Names for all jobs and those of one add up: the other jobs of a row may have further ones, too.
+    is_open = any(FILE_OF_FIO not in options[0] or FILE_OF_FIO in (job.own_options or {}) for job in merged)
     # A target that is not known keeps the row of several jobs from the file of another job.
     return [*dict.fromkeys(found), *["fio"] * (is_open or not found)]
 

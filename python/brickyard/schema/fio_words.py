@@ -6,6 +6,8 @@ streams that differ in more than where their clones work.
 
 from __future__ import annotations
 
+import re
+
 from msgspec import structs
 
 from brickyard.schema.duration import duration_text
@@ -28,6 +30,21 @@ from brickyard.schema.plan import (
     ZonesAddress,
 )
 from brickyard.units import format_iops
+
+FILE_OF_FIO = "filename"
+"""The option of a job of fio that names its files."""
+COLON = re.compile(r"(?<!\\):")
+
+
+def split_names(filename: str) -> list[str]:
+    """The names in a `filename`; a colon of their own has a backslash before it."""
+    return [name for name in COLON.split(filename) if name]
+
+
+def file_name(name: str) -> str:
+    """What the file of one of these names is called."""
+    return name.replace("\\:", ":")
+
 
 # fio's default, kb_base=1024, turns the standards around: k and ki are 1024, and kib is 1000 (`__get_mult_bytes` in its
 # parse.c; its HOWTO says that ki is 1000).

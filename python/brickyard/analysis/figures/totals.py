@@ -20,6 +20,7 @@ from brickyard.analysis.figures.latency import Latency, latency_of
 from brickyard.analysis.figures.own_time import own_time
 from brickyard.analysis.figures.steady import Steady, headline_from_ns, steady
 from brickyard.schema import Timed, in_rate, is_on_data, is_request, is_waited
+from brickyard.schema.fio_words import FILE_OF_FIO, file_name, split_names
 from brickyard.schema.plan import ClosedPace, OtherKind, OtherPhase, OtherPlan, OtherStream, Phase, Plan, Stream
 from brickyard.store import Interval, IntervalCost, Record
 
@@ -168,18 +169,17 @@ def asked_targets(record: Record, phase: int) -> list[int]:
     return [target_of(record, stream) for stream in found.stream] if found else []
 
 
-FILE_OF_FIO = "filename"
-"""The option of a job of fio that names its file."""
-
-
 def target_of(record: Record, stream: Stream | OtherStream) -> int:
     """The number of a stream's target. Of another program's streams on several targets, it is the one that the stream's
-    own options name; a row of that program may be of several jobs and targets."""
+    own options name; a job of that program may have several, and a row of it may be of several jobs."""
     plan, targets = record.info.plan, record.info.targets
     is_imported = isinstance(plan, OtherPlan) and plan.kind is OtherKind.IMPORT
     if not is_imported or len(targets) < 2 or not isinstance(stream, OtherStream):
         return stream.target
-    name = os.path.normpath((stream.options or {}).get(FILE_OF_FIO, ""))
+    names = split_names((stream.options or {}).get(FILE_OF_FIO, ""))
+    if len(names) != 1:
+        return UNKNOWN_TARGET
+    name = os.path.normpath(file_name(names[0]))
     found = [number for number, path in enumerate(targets) if path == name or path.endswith(f"/{name}")]
     return found[0] if len(found) == 1 else UNKNOWN_TARGET
 

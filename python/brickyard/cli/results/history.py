@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from msgspec import structs
 
 from brickyard.analysis.figures.named import COMPARABLE, FIGURES, Figure
+from brickyard.analysis.figures.totals import UNKNOWN_TARGET
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging.history import RUNS_MIN, History, histories
 from brickyard.analysis.judging.marks import MARKS, marks_of
@@ -22,7 +23,7 @@ from brickyard.cli.parts.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.parts.selection import leave_out, open_store
 from brickyard.cli.results.compare import parse_confidence, write_pictures
 from brickyard.cli.results.runs import READ_AT_ONCE, since_unix_ns
-from brickyard.errors import BadInputError, nearest
+from brickyard.errors import BadInputError, Remedy, nearest
 from brickyard.facts.target import NO_PATH
 from brickyard.schema import Document
 from brickyard.store import RunHead, Store
@@ -69,6 +70,7 @@ def history(
         figures = figures_of_runs(kept, list(good), leave_out, _note)
         known_runs = [(good[run], _on(target, good[run], found)) for run, found in figures.items()]
         found = histories(known_runs, figure, kept.record, confidence=sure)
+        _say_together(target, figures, is_all=not found)
         loads = {item.name: _workload(kept, item) for item in found}
         marks = _marks(kept, found)
     pictures = _draw(found, loads, output) if output else []
@@ -114,6 +116,18 @@ def _note(count: int) -> None:
     if count > NOTED_FROM:
         words = f"computing the figures of {format_count(count)} runs; they are kept in the store for the next time"
         print_line(stderr(), words)
+
+
+def _say_together(target: str, figures: Mapping[int, RunFigures], *, is_all: bool) -> None:
+    """Of runs by another program on several targets, what they did on this one may not be known."""
+    runs = [run for run, of in figures.items() if any(part.target == UNKNOWN_TARGET for part in of.parts)]
+    if not runs:
+        return
+    said = f"what {format_runs(runs)} did on several targets together"
+    if is_all:
+        whole = Remedy(f"`brickyard show {runs[-1]}` has the figures of all of them")
+        raise BadInputError(f"{target} has no history: {said} is not known of each of them", whole)
+    print_line(stderr(), f"left out: {said}")
 
 
 def _on(target: str, run: RunHead, figures: RunFigures) -> RunFigures:
