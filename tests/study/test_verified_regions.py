@@ -68,7 +68,7 @@ def test_regions_that_fit_are_taken(phases: tuple[tuple[str, str], ...]) -> None
 
 
 def test_a_job_of_fio_that_could_not_run_is_not_imported() -> None:
-    jobs = "[one]\nrw=write\nbs=4k\nsize=16m\nverify=crc32c\n[two]\nstonewall\nfilename=x\nrw=write\nbs=64k\n"
+    jobs = "[one]\nrw=write\nbs=4k\nsize=16m\nverify=crc32c\n[two]\nstonewall\nrw=write\nbs=64k\n"
     with pytest.raises(BadInputError, match="phase two, stream two verifies blocks of 64KiB"):
         import_fio("job", f"[global]\nfilename=x\n{jobs}size=16m\nverify=crc32c\n", Path())
 
